@@ -1,7 +1,8 @@
 """Models with limits at corners of the best reward, for what prices promise: `python tests/adversary.py --prices`.
 
 Half of all cases have their limits where deterministic policies are, or a few of them mixed, and at round numbers; the
-others in between. The judge is exact (`exact`): the best reward v(h) at h and at small steps beside it, in rationals.
+others in between, or a hair beside a deterministic policy, where all that is earned is large now and then. Some plans
+are coarse. The judge is exact (`exact`): the best reward v(h) at h and at small steps beside it, in rationals.
 A corner within the allowance of the limit counts as at the limit, so that a slope is looked at beyond it: over one half
 to one allowance from h, and over two to three. The two agree unless a corner is between them, and bound it then.
 """
@@ -20,9 +21,12 @@ import conrl
 Generator = np.random.Generator
 Problem = conrl.Linear | conrl.Knapsack
 
-KINDS = ("vertex", "round", "mixture", "between", "least", "between")  # where limits are, by turns
+KINDS = ("vertex", "round", "mixture", "between", "least", "hair")  # where limits are, by turns
 CLOSE = Fraction(1, 10**6)  # of a slope, in proportion
 FINEST = 1e-10  # beside a limit of 0, whose allowance is next to nothing
+CONSTANTS = (0.0, 100.0, 10000.0)  # that any action earns, which is no matter of prices
+TOLERANCES = (1e-9, 1e-9, 1e-6, 1e-3, 0.1)  # of plans, which are no matter of prices
+BESIDE = (-8.0, -4.0)  # powers of 10: how far beside a policy a limit is, in proportion
 HAIR = Fraction(1, 1000)  # of an allowance, by which the other rows are loosened: doubles may miss a corner
 
 
@@ -34,6 +38,8 @@ def case(number: int) -> tuple[conrl.ConstrainedMDP, Problem]:
     P = np.array([[_row(rng, S, coarse) for _ in range(A)] for _ in range(S)])
     pay = rng.integers(0, 6, (S, A, 1 + d)) / 1.0 if coarse else rng.random((S, A, 1 + d))
     pay[:, 0] *= rng.random() < 0.5  # often an action that does nothing
+    if kind == "hair":
+        pay[:, :, 0] += rng.choice(CONSTANTS)
     mdp = conrl.ConstrainedMDP(P, pay[:, :, 0], pay[:, :, 1:], int(rng.integers(1, 6)), initial=0)
     model = Model(mdp)
     limits = _limits(rng, kind, model, d)
@@ -64,7 +70,7 @@ def _row(rng: Generator, S: int, coarse: bool) -> Any:
 
 def _limits(rng: Generator, kind: str, model: Model, d: int) -> Any:
     """[d]: limits of a kind; now and then none."""
-    points = [_vertex(rng, model) for _ in range(1 if kind in ("vertex", "round") else 3)]
+    points = [_vertex(rng, model) for _ in range(1 if kind in ("vertex", "round", "hair") else 3)]
     weights = [int(w) for w in rng.integers(1, 8, size=len(points))]
     limits = np.full(d, np.inf)
     for i in range(d):
@@ -72,6 +78,8 @@ def _limits(rng: Generator, kind: str, model: Model, d: int) -> Any:
         mean = total(w * p[1 + i] for w, p in zip(weights, points, strict=True)) / sum(weights)
         if kind == "between":
             limits[i] = float(low) + rng.random() * float(high - low)
+        elif kind == "hair":
+            limits[i] = float(mean) * (1.0 + rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(*BESIDE))
         elif kind == "least":
             limits[i] = float(low) if rng.random() < 0.5 else float(high)
         else:
@@ -104,7 +112,8 @@ def judge_margins(plan: conrl.Plan, mdp: conrl.ConstrainedMDP, problem: Problem)
     model = Model(mdp, origin=isinstance(problem, conrl.Knapsack))
     rows, complaints = rows_of(problem, mdp), []
     found = plan.sensitivity().rows
-    scale = max([Fraction(1), abs(Fraction(plan.objective))])
+    d = mdp.num_costs
+    scale = max(Fraction(1), model.greatest(_axis(d, 0, 1)) + model.greatest(_axis(d, 0, -1)))
     for r, (row, margin) in enumerate(zip(plan.rows, found, strict=True)):
         said = (row.name, row.bound) == (margin.name, margin.bound)
         if not said or abs(row.price - margin.gain) > float(CLOSE) * (1.0 + margin.gain):
@@ -190,7 +199,7 @@ def examine(number: int) -> tuple[str, list[str]]:
     """How a case ended, and what is wrong with it."""
     mdp, problem = case(number)
     try:
-        plan = conrl.plan(mdp, problem)
+        plan = conrl.plan(mdp, problem, tol=float(np.random.default_rng([36, number]).choice(TOLERANCES)))
     except conrl.InfeasibleError:
         return "infeasible", []
     return plan.status, judge_margins(plan, mdp, problem)

@@ -241,3 +241,29 @@ def test_max_vertices_is_the_most(most: int) -> None:
     curve = conrl.frontier(conrl.envs.mars_rover(rock_reward=1.0), max_vertices=most)
     assert curve.limits.size <= most
     assert not curve.complete
+
+
+def test_the_least_limit_has_the_allowance_of_a_plan() -> None:
+    """Three times 0.1 is an ulp above 0.3."""
+    mdp = still([0.0, 1.0], [0.1, 0.2], 3)
+    curve = conrl.frontier(mdp)
+    assert curve.limits[0] > 0.3
+    assert curve.feasible(0.3)
+    assert curve.reward(0.3) == conrl.plan(mdp, [0.3]).reward == 0.0
+    assert curve.price(0.3) == pytest.approx(10.0)
+    assert not curve.feasible(0.2999)
+
+
+def test_vertices_nearer_than_the_rounding_of_either_are_one() -> None:
+    """An action costs exactly nothing; ways round cost nothing in all, but for rounding."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        P, phi = rng.multinomial(8, np.ones(3) / 3, size=(3, 3)) / 8, np.append(0, rng.integers(-3, 4, size=2))
+        P[0, 0] = 1, 0, 0
+        costs = 0.75 * (P @ phi) - phi[:, None] + rng.choice([0, 0, 1, 2], size=(3, 3))
+        rewards = rng.integers(1, 4, size=(3, 3)) / 1.0
+        costs[0, 0] = rewards[0, 0] = 0.0
+        mdp = conrl.ConstrainedMDP(P, rewards, costs[:, :, None], horizon=conrl.Discounted(0.75), initial=0)
+        curve = conrl.frontier(mdp)
+        assert (np.diff(curve.limits) > 1e-12).all(), seed
+        assert curve.price(0.0) < 1e6

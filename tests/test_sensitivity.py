@@ -104,11 +104,12 @@ def test_prices_survive_copies() -> None:
     assert again.sensitivity().rows[0] == pytest.approx(chance.sensitivity().rows[0])
 
 
-def test_nothing_is_asked_for_the_prices_of_ordinary_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_prices_of_ordinary_plans_are_not_sought(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One direction shows that they are those of the plan's mixture."""
     plans = [conrl.plan(envs.make(name)) for name in ("mars-rover", "pricing", "bidding", "box")]
     monkeypatch.setattr("conrl.planners.sensitivity.maximise", None)
     for plan in plans:
-        assert np.array_equal(plan.prices[plan.checked.rows.cost], plan.multipliers)  # type: ignore[union-attr]
+        assert plan.prices[plan.checked.rows.cost] == pytest.approx(plan.multipliers)  # type: ignore[union-attr]
 
 
 def test_a_coarse_plan_has_exact_prices() -> None:
@@ -160,6 +161,87 @@ def test_limits_within_their_allowance_of_a_corner_are_at_it() -> None:
         (row,) = plan.sensitivity().rows
         assert (plan.prices[0], row.gain, row.loss) == pytest.approx((0.5, 0.5, 2.0), rel=1e-6)
         assert conrl.frontier(by_hand()).price(2.0 + off) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("constant", [0.0, 1e3, 1e6])
+@pytest.mark.parametrize("tol", [1e-9, 1e-4, 0.1])
+def test_corners_nearer_than_a_plan_resolves_are_seen(constant: float, tol: float) -> None:
+    """A hair beside a corner the plan is as good as optimal with the slope behind it, or one between. What all earn
+    changes no price. Plan, sensitivity and frontier agree."""
+    mdp = with_rewards(by_hand(), by_hand().rewards + constant)
+    curve = conrl.frontier(mdp)
+    for corner, before, behind in ((1.0, 3.0, 2.0), (2.0, 2.0, 0.5)):
+        for off in (1e-3, 1e-6, 1e-8, -1e-8, -1e-6, -1e-3):
+            limit, slope = corner + off, behind if off > 0 else before
+            plan = conrl.plan(mdp, [limit], tol=tol)
+            (row,) = plan.sensitivity().rows
+            assert [plan.prices[0], row.gain, row.loss] == pytest.approx([slope] * 3, rel=1e-7 + 1e-15 * constant)
+            assert plan.prices[0] == row.gain
+            assert curve.price(limit) == pytest.approx(slope, rel=1e-8)
+            assert (row.loss_to if off > 0 else row.gain_to) == pytest.approx(corner)
+
+
+def test_a_limit_and_a_floor_at_once_a_hair_beside_a_corner() -> None:
+    mdp = with_rewards(by_hand(), by_hand().rewards + 1e4)
+    for off, slope in ((1e-8, 2.0), (-1e-8, 3.0)):
+        plan = conrl.plan(mdp, conrl.Linear([1.0 + off], [1.0 + off]))
+        limit, floor = plan.sensitivity().rows
+        assert plan.prices[0] == limit.gain == pytest.approx(slope)
+        assert (plan.floor_prices[0], floor.gain, limit.loss, floor.loss) == (0.0, 0.0, np.inf, np.inf)
+
+
+def test_bends_far_below_the_tolerance_are_seen() -> None:
+    (row,) = conrl.plan(still([1e6, 1e6 + 0.0015, 1e6 + 0.002], [0.0, 1.0, 2.0], 1), [0.5]).sensitivity().rows
+    assert (row.gain, row.gain_to, row.loss) == pytest.approx((0.0015, 1.0, 0.0015))
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "price"),
+    [
+        ("inventory", 4.20039, 0.1476290915),
+        ("inventory", 3.6007719, 0.543771054),
+        ("pricing", 2.831053, 0.5666730635),
+        ("bidding", 9.236031, 1 / 12),
+    ],
+)
+def test_environments_a_hair_beside_corners(name: str, limit: float, price: float) -> None:
+    mdp = envs.make(name)
+    plan = conrl.plan(mdp, [limit])
+    (row,) = plan.sensitivity().rows
+    assert [plan.prices[0], row.gain, conrl.frontier(mdp).price(limit)] == pytest.approx([price] * 3, rel=1e-6)
+
+
+def test_what_only_rounding_could_tighten_cannot_be() -> None:
+    """The point that uses least plays other actions than the plan, whose costs cancel but for their larger rounding."""
+    for seed in (45, 47, 85, 111):
+        rng = np.random.default_rng(seed)
+        P, size = rng.multinomial(8, np.ones(3) / 3, size=(3, 3)) / 8, np.append(0, rng.integers(-3, 4, size=2))
+        P[0, 0] = 1, 0, 0
+        costs = 0.75 * (P @ size) - size[:, None] + rng.choice([0, 0, 1, 2], size=(3, 3))
+        rewards = rng.integers(1, 4, size=(3, 3)) / 1.0
+        costs[0, 0], rewards[0, 0] = 0.0, 5.0
+        mdp = conrl.ConstrainedMDP(P, rewards, costs[:, :, None], horizon=conrl.Discounted(0.75), initial=0)
+        (row,) = conrl.plan(mdp, [0.0]).sensitivity().rows
+        assert (row.loss, row.loss_to, row.tightest) == (np.inf, 0.0, 0.0), seed
+
+
+def test_what_others_allow_is_no_room() -> None:
+    """The second cost is tied, and its allowance is some of the first."""
+    costs = [[0.0, 0.0], [1e6, 1e6], [0.0, 3e6]]
+    mdp = conrl.ConstrainedMDP(np.ones((1, 3, 1)), [[1000.0, 0.0, 1000.0]], [costs], horizon=1)
+    plan = conrl.plan(mdp, conrl.Linear([np.inf, 3e6], [0.0, 3e6]))
+    for row in plan.sensitivity().rows:
+        assert (row.loss, row.loss_to, row.tightest) == (np.inf, row.bound, row.bound)
+
+
+def test_rounding_in_proportion_to_a_tiny_limit_is_no_slope() -> None:
+    """Whatever is done, the first cost is nothing."""
+    eighths = [[4, 3, 1], [8, 0, 0], [0, 8, 0], [0, 0, 8], [8, 0, 0], [6, 2, 0], [5, 2, 1], [6, 2, 0], [4, 2, 2]]
+    costs = np.stack((np.zeros((3, 3)), [[2.0, 1, 2], [3, 1, 2], [2, 2, 1]]), axis=2)
+    rewards = [[0.0, 1, 0], [1, 1, 0], [1, 1, 1]]
+    mdp = conrl.ConstrainedMDP(np.reshape(eighths, (3, 3, 3)) / 8, rewards, costs, horizon=2, initial=0)
+    row = conrl.plan(mdp, [1e-12, 2.000000000000002]).sensitivity().rows[0]
+    assert (row.gain, row.loss, row.loss_to) == (0.0, 0.0, 0.0)
 
 
 def test_limit_and_floor_at_once_cannot_be_tightened() -> None:
@@ -244,6 +326,23 @@ def test_one_deterministic_policy_has_differences() -> None:
     assert (row.gain, row.loss) == pytest.approx((2.0, 3.0))
     assert row.kind == "difference"
     assert plan.prices == pytest.approx([2.0])  # of the best mixture
+
+
+def test_a_coarse_deterministic_plan_has_exact_differences() -> None:
+    mdp = still([1.0, 3.0, 4.0], [1.0, 2.0, 3.0], 3)
+    plan = conrl.plan(mdp, [6.0], deterministic=True, tol=3.0)
+    (row,) = plan.sensitivity().rows
+    assert (row.gain, row.loss) == pytest.approx((1.0, 2.0))
+
+
+def test_beside_a_cvar_prices_are_those_at_its_quantile() -> None:
+    """Nobody can exceed 1 at all, whatever the expectation may be."""
+    mdp = still([0.0, 1.0], [1.0, 3.0], 1)
+    for limit in (1.0, 1.1, 1.5):
+        plan = conrl.plan(mdp, conrl.Linear([limit], cvar={"cost": (0.5, 1.0)}))
+        row = plan.sensitivity().rows[0]
+        assert plan.reward == 0.0
+        assert (plan.prices[0], row.gain, row.one_more) == pytest.approx((0.0, 0.0, 0.0))
 
 
 def test_knapsacks_may_skip() -> None:

@@ -250,7 +250,7 @@ def _count(curve: Frontier) -> str:
 
 def _draw_own(axes: Axes, curve: Frontier, own: float, span: float | None) -> None:
     """The model's limit; without a span it lies outside the picture."""
-    if own < curve.limits[0]:
+    if not curve.feasible(own):
         axes.axvline(own, color=MARK, linestyle="--", linewidth=1.2, label=f"the limit {own:.4g}: infeasible")
         return
     reward, price = curve.reward(own), curve.price(own)

@@ -225,7 +225,7 @@ def frontier_record(name: str, mdp: ConstrainedMDP, curve: Frontier) -> Record:
     limit = math.inf if curve.mdp.limits is None else float(curve.mdp.limits[curve.cost])
     own: Record | None = None
     if math.isfinite(limit):
-        own = {"limit": limit, "feasible": bool(limit >= curve.limits[0])}
+        own = {"limit": limit, "feasible": curve.feasible(limit)}
         if own["feasible"]:
             own |= {"reward": curve.reward(limit), "price": curve.price(limit)}
     vertices = zip(curve.limits, curve.rewards, np.append(curve.prices, 0.0), strict=True)

@@ -63,6 +63,7 @@ class Frontier(Displayed, Framed, Plotted):
     rewards: Float  # [n]
     complete: bool  # every vertex that rises more than tol above its neighbours' chord is there
     error: float  # how far the true curve can lie above this one
+    rounding: float = 0.0  # of the least limit
     asked: Asked | None = None  # where single episodes are limited: `mdp` is then the model that carries what was spent
 
     @property
@@ -70,12 +71,19 @@ class Frontier(Displayed, Framed, Plotted):
         """[n-1]: the shadow prices: gain in reward per unit of the limit between neighbouring vertices; falling."""
         return np.diff(self.rewards) / np.diff(self.limits)
 
+    def feasible(self, limit: float) -> bool:
+        """Whether any policy keeps a limit, and the others."""
+        return bool(_limit(limit) + self._allowance(limit) >= self.limits[0])
+
     def reward(self, limit: float) -> float:
         """The best reward under a limit; `InfeasibleError` below the least achievable cost."""
         limit = _limit(limit)
-        if limit < self.limits[0]:
+        if not self.feasible(limit):
             raise self._below(limit)
         return float(np.interp(limit, self.limits, self.rewards))
+
+    def _allowance(self, limit: float) -> float:
+        return max(FEASIBILITY * abs(limit), self.rounding)
 
     def _below(self, limit: float) -> InfeasibleError:
         oracle, rows = exact_oracle(self.mdp), self.rows(limit)
@@ -86,10 +94,10 @@ class Frontier(Displayed, Framed, Plotted):
     def price(self, limit: float) -> float:
         """The shadow price of the limit: the gain per unit just above it; 0 where it no longer binds.
 
-        A vertex within 1e-9 of the limit, in proportion, counts as at the limit.
+        A vertex within 1e-9 of the limit, in proportion, or within `rounding`, counts as at the limit.
         """
         limit = _limit(limit)
-        at = int(np.searchsorted(self.limits, limit + FEASIBILITY * abs(limit), side="right")) - 1
+        at = int(np.searchsorted(self.limits, limit + self._allowance(limit), side="right")) - 1
         if at < 0:
             self.reward(limit)
         return float(self.prices[at]) if at < self.limits.size - 1 else 0.0
@@ -293,13 +301,25 @@ class _Search:
                 push(u, new)
                 push(new, v)
         error = max([unclear, *(-item[0] for item in heap)])
-        # At the left end the curve may be vertical: limits that count as the same are one.
-        least = Rows(np.array([self.index]), np.ones(1), np.array([left.x]))
-        allowance = Allowance(self.oracle, least)
-        if allowance.by_point:
-            allowance = allowance.of(self.oracle.point_error(-np.eye(1 + self.oracle.num_costs)[1 + self.index]))
-        x, y = _upper_left(vertices, float(allowance.aim[0]))
-        return Frontier(self.mdp, self.index, x, y, complete=not heap, error=error)
+        width, rounding = self.width(left, vertices)
+        x, y = _upper_left(vertices, width)
+        return Frontier(self.mdp, self.index, x, y, complete=not heap, error=error, rounding=rounding)
+
+    def width(self, left: _Vertex, vertices: set[_Vertex]) -> tuple[float, float]:
+        """At the left end the curve may be vertical: within which width limits count as the same, by the allowance of
+        any vertex there; and what rounding does to the first."""
+        allowance = Allowance(self.oracle, Rows(np.array([self.index]), np.ones(1), np.array([left.x])))
+        if not allowance.by_point:
+            return float(allowance.aim[0]), float(allowance.stated[0])
+        width, stated = 0.0, 0.0
+        for v in vertices:
+            if v.x <= left.x + allowance.stated[0]:
+                w = np.zeros(1 + self.oracle.num_costs)
+                w[0], w[1 + self.index] = (0.0, -1.0) if np.isinf(v.slope) else (1.0, -v.slope)
+                own = allowance.of(self.oracle.point_error(w))
+                if v.x <= left.x + own.stated[0]:
+                    width, stated = max(width, float(own.aim[0])), max(stated, float(own.stated[0]))
+        return width, stated
 
 
 def _height(u: _Vertex, v: _Vertex) -> float:

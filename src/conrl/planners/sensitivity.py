@@ -15,9 +15,13 @@ is at most as steep as that edge, if z uses more than h, and at least as steep, 
 the best of a - s g within the other rows is either above the chord, and takes its place, or there is none: then the
 chord is the edge, and z its end, being the best for another slope as well (Dinkelbach 1967; Newton's method on v).
 
-What counts as h. v(h) is known to a gap, which is left to the chords. A point that uses more or less than h by no more
-than the row's allowance (`conrl.planners.allowance`) is at h, and the chord begins there: an edge no wider than that
-has no slope. Of several rows, an edge that gains less than `TOL` in all may be missed.
+Where h lies well within an edge of all rows at once, one plane passes through the points that are mixed, and its slopes
+are those of v, if the oracle finds no point above it: so it is at most limits. What the plan's tolerance leaves open is
+settled first: a corner may be nearer than that resolves.
+
+What counts as h. v(h) is known to rounding, which is left to the chords. A point that uses more or less than h by no
+more than the row's allowance (`conrl.planners.allowance`) is at h, and the chord begins there: an edge no wider than
+that has no slope. An edge that gains no more than rounding in all may be missed.
 """
 
 from __future__ import annotations
@@ -36,14 +40,16 @@ from conrl.model import ConstrainedMDP
 from conrl.model.fleet import Fleet
 from conrl.notebook import Columns, Display, Displayed, Framed
 from conrl.oracles import SupportOracle, WithNullAction, exact_oracle
+from conrl.planners.allowance import Allowance
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Met, Optimum
 from conrl.planners.fleet_plan import FleetPlan
-from conrl.planners.result import Checked, Plan
+from conrl.planners.result import Checked, Plan, tolerance_of
 from conrl.problem import Knapsack, Linear, Problem, Rows
 from conrl.wording import line
 
 TOL = 1e-9  # of the plans
+SEVERAL = 8.0  # times what rounding may do: to there an optimum is sought
 MOST_CHORDS = 1000  # each takes the place of one; a safeguard against rounding
 SLOPE, DIFFERENCE = "slope", "difference"
 
@@ -100,7 +106,7 @@ class Around:
     """The margins of linear rows, by column generation.
 
     `columns`: the weights and points that are mixed, if they are an optimum, to `TOL`, with these multipliers and this
-    bound. Else it is found anew.
+    bound. Else, or if that is too coarse, it is found anew.
     """
 
     model: ConstrainedMDP | Fleet
@@ -114,31 +120,11 @@ class Around:
     names: tuple[str, ...] | None = None  # of the rows, where they are called otherwise
 
     def prices(self) -> Float:
-        """[R]. No work if the multipliers are unique, as they are where no corner is near, or all 0."""
-        if self.columns is not None and (not self.multipliers.any() or self._unique(*self.columns)):
-            return self.multipliers
-        near = self._near()
-        binds = near.multipliers > 0.0
-        return np.array([near.edge(r, 1.0).slope if binds[r] else 0.0 for r in range(binds.size)])
+        """[R]. One direction where no corner is near; none without rows."""
+        return self._near().prices() if self.multipliers.size else self.multipliers
 
     def sensitivity(self) -> Sensitivity:
-        near = self._near()
-        return Sensitivity(tuple(near.margin(r, name) for r, name in enumerate(self.names or self.checked.rows.names)))
-
-    def _unique(self, weights: Float, points: Float) -> bool:
-        """Whether the rows that bind, moved by their allowance, are kept by a mixture of the same points: then v is
-        linear around h, and its slopes are the multipliers."""
-        rows, _, allowance = self.checked
-        uses = points[:, 1 + rows.cost] * rows.sign
-        tight = rows.bound - weights @ uses <= allowance
-        if weights.size != 1 + int(tight.sum()) or self.multipliers[~tight].any():
-            return False
-        system = np.vstack((np.ones(weights.size), uses[:, tight].T))
-        try:
-            moves = np.linalg.inv(system)[:, 1:] * allowance[tight]
-        except np.linalg.LinAlgError:
-            return False
-        return bool((weights[:, None] > np.abs(moves)).all())
+        return Sensitivity(self._near().margins(self.names or self.checked.rows.names))
 
     @property
     def bound_model(self) -> ConstrainedMDP | Fleet:
@@ -153,12 +139,20 @@ class Around:
         if isinstance(self.problem, Knapsack):  # an episode may be skipped
             oracle = WithNullAction(oracle)
         rows, _, allowance = self.checked
+        mixed = None
         if self.columns is not None:
-            return _Near(oracle, rows, *self.columns, self.multipliers, self.bound, allowance)
-        a = np.eye(1 + oracle.num_costs)[0]
-        best = maximise(oracle, a, rows, tol=TOL, start=self.start, relax=True)
-        assert best.allowance is not None
-        return _Near(oracle, rows, best.weights, best.points, best.multipliers, best.bound, best.allowance)
+            mixed = _Mixture(*self.columns, self.multipliers, self.bound, allowance)
+        return _Near(oracle, rows, mixed, self.start)
+
+
+class _Mixture(NamedTuple):
+    """An optimum, as it is known."""
+
+    weights: Float  # [n]
+    points: Float  # [n, 1+d]
+    multipliers: Float  # [R]
+    bound: float
+    allowance: Float  # [R]
 
 
 class _Edge(NamedTuple):
@@ -172,49 +166,117 @@ class _Edge(NamedTuple):
 class _Near:
     """v around the limits, from the optimum within them on."""
 
-    def __init__(
-        self,
-        oracle: SupportOracle,
-        rows: Rows,
-        weights: Float,
-        points: Float,
-        multipliers: Float,
-        bound: float,
-        allowance: Float,
-    ) -> None:
-        self.oracle, self.rows, self.columns = oracle, rows, Met()
+    def __init__(self, oracle: SupportOracle, rows: Rows, mixed: _Mixture | None, start: Arrays | None) -> None:
+        self.oracle, self.rows, self.columns = oracle.strict(), rows, Met()
         self.a, self.G = np.eye(1 + oracle.num_costs)[0], rows.matrix(oracle.num_costs)
-        self.multipliers, self.allowance = multipliers, allowance
-        self.gain = float(weights @ points[:, 0])
-        self.doubt = max(bound - self.gain, 0.0)
+        rounding = oracle.rounding()
+        self._rounding = rounding.support + rounding.point
+        mixed = mixed or self._optimum(TOL, start)
+        doubt, only = self._doubt(self.a - mixed.multipliers @ self.G), self._only(mixed)
+        if only is None and mixed.bound - mixed.weights @ mixed.points @ self.a > doubt:
+            size = tolerance_of(1.0, mixed.bound, self._largest(self.a))
+            mixed = self._optimum(_fraction(SEVERAL * doubt, size), start)
+            only = self._only(mixed)
+        mean = mixed.weights @ mixed.points
+        self.gain, self.allowance, self.unique = float(mean[0]), mixed.allowance, only is not None
+        self.multipliers = mixed.multipliers if only is None else only
+        self.doubt = doubt if self.unique else max(mixed.bound - self.gain, 0.0)
         # What is used above a bound, within its allowance or as it cannot be kept, is the bound.
-        self.h = np.maximum(rows.bound, self.G @ (weights @ points))
+        self.h = np.maximum(rows.bound, self.G @ mean)
+        self._allowance = Allowance(self.oracle, rows)
 
-    def margin(self, r: int, name: str) -> Margin:
-        """Both slopes of a row."""
+    def _optimum(self, tol: float, start: Arrays | None) -> _Mixture:
+        found = maximise(self.oracle, self.a, self.rows, tol=tol, columns=self.columns, start=start, relax=True)
+        assert found.allowance is not None
+        return _Mixture(found.weights, found.points, found.multipliers, found.bound, found.allowance)
+
+    def _only(self, mixed: _Mixture) -> Float | None:
+        """[R]: the only multipliers that prove a mixture to be an optimum to rounding; None if there may be others.
+
+        Where a mixture of the same points keeps the rows that bind moved by their allowance, only one plane passes
+        through these points. If none lies above it, v is linear around h, and its slopes are those of the plane.
+        """
+        slopes = self._plane(mixed)
+        if slopes is not None:
+            w = self.a - slopes @ self.G
+            value = float(self.oracle.support_many(w[None]).values[0])
+            if value - float((mixed.points @ w).min()) > self._doubt(w):
+                return None
+        return slopes
+
+    def _plane(self, mixed: _Mixture) -> Float | None:
+        """[R]: the slopes of the only plane through points, if a mixture has room in it; by their differences, so that
+        what all earn does not matter."""
+        weights, points, _, _, allowance = mixed
+        rows, uses, gains = self.rows, points @ self.G.T, points @ self.a
+        tight = np.flatnonzero(rows.bound - weights @ uses <= allowance)
+        once = tight[np.unique(rows.cost[tight], return_index=True)[1]]  # a limit and a floor at once are one row
+        if weights.size != 1 + once.size:
+            return None
+        try:
+            inverse = np.linalg.inv((uses[1:] - uses[0])[:, once])
+        except np.linalg.LinAlgError:
+            return None
+        moves = inverse.T * allowance[once]
+        if (weights[1:, None] <= np.abs(moves)).any() or (weights[0] <= np.abs(moves.sum(axis=0))).any():
+            return None
+        of_costs, slopes = np.zeros(self.oracle.num_costs), np.zeros(rows.size)
+        of_costs[rows.cost[once]] = rows.sign[once] * (inverse @ (gains[1:] - gains[0]))
+        slopes[tight] = np.maximum(rows.sign[tight] * of_costs[rows.cost[tight]], 0.0)
+        return slopes
+
+    def _doubt(self, w: Float) -> float:
+        """What rounding alone can do to w.z."""
+        return float(np.abs(w) @ self._rounding)
+
+    def _largest(self, w: Float) -> float:
+        return float(self.oracle.horizon * (np.abs(w) @ self.oracle.scale))
+
+    def prices(self) -> Float:
+        """[R]: what each row gains, loosened."""
+        if self.unique:
+            return self.multipliers
+        return np.array([self.edge(r, 1.0).slope if self.multipliers[r] > 0.0 else 0.0 for r in range(self.h.size)])
+
+    def margins(self, names: tuple[str, ...]) -> tuple[Margin, ...]:
+        """Both slopes of each row."""
+        prices = self.prices()
+        return tuple(self._margin(r, name, float(prices[r])) for r, name in enumerate(names))
+
+    def _margin(self, r: int, name: str, price: float) -> Margin:
         more, less, sign = self.edge(r, 1.0), self.edge(r, -1.0), float(self.rows.sign[r])
-        one = more.slope
+        one, loss = price, price if self.unique and np.isfinite(less.slope) else less.slope
         if more.end < self.h[r] + 1.0:
             wider = self.rows.at(self.h + np.eye(self.h.size)[r])
-            one = max(self._best(self.a, wider).objective - self.gain, 0.0)
+            one = max(self._best(self.a, wider, self.gain).objective - self.gain, 0.0)
         bound, room = float(self.rows.bound[r]), float(self.allowance[r])
         ends = (bound if abs(end - bound) <= room else end for end in (more.end, less.end, less.last))
         gain_to, loss_to, tightest = (sign * end for end in ends)
-        return Margin(name, sign * bound, more.slope, gain_to, less.slope, loss_to, tightest, one)
+        return Margin(name, sign * bound, price, gain_to, loss, loss_to, tightest, one)
 
     def edge(self, r: int, side: float) -> _Edge:
         """The edge of v along row r, loosened (side +1) or tightened (-1)."""
-        g, others = self.G[r], self.rows.at(self.h).select(np.arange(self.h.size) != r)
+        g, apart = self.G[r], np.arange(self.h.size) != r
+        others = self.rows.at(self.h).select(apart)
         start, gain = float(self.h[r]), self.gain
-        far = self._best(self.a if side > 0.0 else -g, others)
+        far = self._best(self.a, others, gain) if side > 0.0 else self._best(-g, others, start)
         end, top = self._place(far, g)
-        last = end
-        if side * (end - start) <= self.allowance[r] or (side > 0.0 and top - gain <= self.doubt):
-            return _Edge(0.0, np.inf, last) if side > 0.0 else _Edge(np.inf, start, start)
+        bought = self._bought(far, others)
+        if side < 0.0:
+            room = self._room(r, far) + float(far.multipliers @ self.allowance[apart])
+            last = end = min(end + bought, start)
+            if start - end <= room:
+                return _Edge(np.inf, start, start)
+            if gain - top <= self.doubt:
+                return _Edge(0.0, end, last)
+        else:
+            last = end
+            if end - start <= self._room(r, far) or top - bought - gain <= self.doubt:
+                return _Edge(0.0, np.inf, last)
         slope = 0.0
         for _ in range(MOST_CHORDS):
             slope = max(0.0, (top - gain) / (end - start))
-            found = self._best(self.a - slope * g, others)
+            found = self._best(self.a - slope * g, others, gain - slope * start)
             use, reward = self._place(found, g)
             above = reward - gain - slope * (use - start)
             if not above > self.doubt + found.bound - found.objective + self._bought(found, others):
@@ -225,18 +287,34 @@ class _Near:
                 end, top = use, reward
         return _Edge(slope, end if slope > 0.0 or side < 0.0 else np.inf, last)
 
-    def _best(self, direction: Float, rows: Rows) -> Optimum:
-        return maximise(self.oracle, direction, rows, tol=TOL, columns=self.columns)
+    def _best(self, direction: Float, rows: Rows, value: float) -> Optimum:
+        """The best of a direction to rounding, whose value is about that large."""
+        kept = self.multipliers[:, None] * self.G
+        doubt = self._doubt(np.abs(direction) + np.abs(kept).sum(axis=0))
+        tol = _fraction(SEVERAL * doubt, tolerance_of(1.0, value, self._largest(direction)))
+        return maximise(self.oracle, direction, rows, tol=tol, columns=self.columns)
 
     def _place(self, found: Optimum, g: Float) -> tuple[float, float]:
         """What a mixture uses of a row, and its reward."""
         point = found.weights @ found.points
         return float(g @ point), float(self.a @ point)
 
+    def _room(self, r: int, found: Optimum) -> float:
+        """The allowance of a row: that of the optimum or, if it is larger, of another mixture."""
+        if not self._allowance.by_point:
+            return float(self.allowance[r])
+        error = found.weights @ np.array([self.oracle.point_error(w) for w in found.directions])
+        return max(float(self.allowance[r]), float(self._allowance.of(error).stated[r]))
+
     def _bought(self, found: Optimum, rows: Rows) -> float:
         """What a mixture gains by exceeding rows within their allowance."""
         use = rows.sign * (found.weights @ found.points)[1 + rows.cost]
         return float(found.multipliers @ np.maximum(use - rows.bound, 0.0))
+
+
+def _fraction(part: float, of: float) -> float:
+    """A tolerance in proportion, and at most the usual one."""
+    return min(TOL, part / of) if of > 0.0 else TOL
 
 
 # -- of a plan --------------------------------------------------------------------------------------------
@@ -254,7 +332,7 @@ def margins_of(plan: Plan | FleetPlan, threads: int | None = None) -> Margins:
         raise SpecError("sensitivity is of limits and floors, not of constraint functions; their multipliers are known")
     bound = np.inf if plan.bound is None else float(plan.bound)
     found = Around(plan.mdp, plan.problem, plan.checked, plan.multipliers, bound, _settled(plan), plan.start, threads)
-    return OneByOne(plan.objective, found) if plan.deterministic else found
+    return OneByOne(found) if plan.deterministic else found
 
 
 def _settled(plan: Plan | FleetPlan) -> tuple[Float, Float] | None:
@@ -266,9 +344,8 @@ def _settled(plan: Plan | FleetPlan) -> tuple[Float, Float] | None:
 @dataclass(frozen=True, eq=False)
 class OneByOne:
     """The margins of one deterministic policy: the best reward is a step function of the limits, so that they are
-    differences. The prices are those of the best mixture."""
+    differences of exact plans. The prices are those of the best mixture."""
 
-    objective: float
     mixed: Around
 
     def prices(self) -> Float:
@@ -285,9 +362,10 @@ class OneByOne:
             moved = rows.at(rows.bound + units * np.eye(rows.size)[r])
             return plan_deterministic(model, Linear(*moved.bounds(model.num_costs))).objective
 
+        objective = planned(0, 0.0) if rows.size else 0.0  # the plan's own may be coarser
         each = zip(rows.names, signed, strict=True)
         return Sensitivity(
-            tuple(difference(name, bound, self.objective, partial(planned, r)) for r, (name, bound) in enumerate(each))
+            tuple(difference(name, bound, objective, partial(planned, r)) for r, (name, bound) in enumerate(each))
         )
 
 

@@ -1,16 +1,17 @@
 """Prices and sensitivity of limits on single episodes, and of the limits beside them.
 
 Limits on expectations and on chances are linear rows of the model that carries what was spent
-(`conrl.planners.sensitivity`), at the quantiles of the plan. A CVaR is a maximum over quantiles: its price is the slope
-at that of the plan, which the best reward may exceed. *Never* is a step: its price is what a small probability of
-exceeding it would earn (`never_price.py`). Of both the sensitivity is what a whole unit more or less changes, planned
-again.
+(`conrl.planners.sensitivity`), at the quantiles of the plan. A CVaR is a maximum over quantiles: its price, and the
+slopes of the limits beside it, are those at the quantile of the plan; at another the best reward may rise faster.
+*Never* is a step: its price is what a small probability of exceeding it would earn (`never_price.py`). Of both the
+sensitivity is what a whole unit more or less changes, planned again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,23 +28,33 @@ from conrl.problem import Linear
 
 @dataclass(frozen=True, eq=False)
 class EpisodeMargins:
-    """The margins of the best box of a search; rows are told as its plan tells them: those on expectations, then
-    chances, CVaRs, and what is never exceeded."""
+    """The margins of the best box of a search, at the quantiles of its plan; rows are told as the plan tells them:
+    those on expectations, then chances, CVaRs, and what is never exceeded."""
 
     search: Search
     box: Box
     again: Callable[[Linear], Plan]  # plans such a problem
 
+    @cached_property
+    def pinned(self) -> Box:
+        """The box of the plan's own quantiles: in a larger one the CVaRs are relaxed, and their rows none of the
+        problem's."""
+        search, box = self.search, self.box
+        ranges = tuple((k, k) for k in box.best)
+        if ranges == box.ranges or not search.cvars:
+            return box
+        return search.boxed(ranges, search.plan(ranges, box.plan.start, relax=True))
+
     def prices(self) -> Float:
         """[R]."""
-        nevers = [never_price(self.search, tail, self.box) for tail in self.search.nevers]
-        return np.append(carried(self.search, self.box.plan, self.box.plan._row_prices), nevers)
+        nevers = [never_price(self.search, tail, self.pinned) for tail in self.search.nevers]
+        return np.append(carried(self.search, self.pinned.plan, self.pinned.plan._row_prices), nevers)
 
     def sensitivity(self) -> Sensitivity:
-        search, rows = self.search, self.box.plan.checked
+        search, rows = self.search, self.pinned.plan.checked
         assert rows is not None
         names, d = search.asked.mdp.cost_names, search.asked.mdp.num_costs
-        inner = margins_of(self.box.plan).sensitivity().rows
+        inner = margins_of(self.pinned.plan).sensitivity().rows
         place = {int(cost): r for r, cost in enumerate(rows.rows.cost.tolist()) if cost >= d}
         told = [row for row, cost in zip(inner, rows.rows.cost.tolist(), strict=True) if cost < d]
         for j, (tail, column) in enumerate(zip(search.chances, search.crossings, strict=True)):
