@@ -259,7 +259,7 @@ class _Near:
         g, apart = self.G[r], np.arange(self.h.size) != r
         others = self.rows.at(self.h).select(apart)
         start, gain = float(self.h[r]), self.gain
-        far = self._best(self.a, others, gain) if side > 0.0 else self._best(-g, others, start)
+        far = self._best(self.a, others, gain) if side > 0.0 else self._best(-g, others, start, False)
         end, top = self._place(far, g)
         bought = self._bought(far, others)
         if side < 0.0:
@@ -273,22 +273,26 @@ class _Near:
             last = end
             if end - start <= self._room(r, far) or top - bought - gain <= self.doubt:
                 return _Edge(0.0, np.inf, last)
-        slope = 0.0
+        slope, fine = 0.0, False  # to rounding only where the usual tolerance finds no point above
         for _ in range(MOST_CHORDS):
             slope = max(0.0, (top - gain) / (end - start))
-            found = self._best(self.a - slope * g, others, gain - slope * start)
+            found = self._best(self.a - slope * g, others, gain - slope * start, fine)
             use, reward = self._place(found, g)
             above = reward - gain - slope * (use - start)
             if not above > self.doubt + found.bound - found.objective + self._bought(found, others):
-                break
-            if side * (use - start) <= self.allowance[r]:
+                if fine:
+                    break
+                fine = True
+            elif side * (use - start) <= self.allowance[r]:
                 start, gain = use, reward
             else:
                 end, top = use, reward
         return _Edge(slope, end if slope > 0.0 or side < 0.0 else np.inf, last)
 
-    def _best(self, direction: Float, rows: Rows, value: float) -> Optimum:
-        """The best of a direction to rounding, whose value is about that large."""
+    def _best(self, direction: Float, rows: Rows, value: float, fine: bool = True) -> Optimum:
+        """The best of a direction, whose value is about that large: to rounding, or to the usual tolerance."""
+        if not fine:
+            return maximise(self.oracle, direction, rows, tol=TOL, columns=self.columns)
         kept = self.multipliers[:, None] * self.G
         doubt = self._doubt(np.abs(direction) + np.abs(kept).sum(axis=0))
         tol = _fraction(SEVERAL * doubt, tolerance_of(1.0, value, self._largest(direction)))
