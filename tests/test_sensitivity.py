@@ -37,7 +37,7 @@ def test_multipliers_are_found_out() -> None:
     for number in (58, 62, 64, 90, 109):
         mdp, problem = case(number)
         plan = conrl.plan(mdp, problem)
-        plan = dataclasses.replace(plan, margins=Claimed(plan))
+        plan = dataclasses.replace(plan, pricing=Claimed(plan))
         wrong += any("the price is" in x for x in judge_margins(plan, mdp, problem))
     assert wrong > 2  # not all, as it may be the price
 

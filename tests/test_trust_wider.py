@@ -157,7 +157,7 @@ def test_planted_errors_in_plans_are_found(name: str) -> None:
     wrong = plan.checked._replace(value=plan.checked.value + 1e-6)
     assert any("its value is said" in x or "the most is" in x for x in judge(truth, planted(plan, checked=wrong)))
     if name != "cvar":
-        found = judge(truth, planted(plan, multipliers=0.0 * plan.multipliers, margins=FreeOfCharge(plan)))
+        found = judge(truth, planted(plan, multipliers=0.0 * plan.multipliers, pricing=FreeOfCharge(plan)))
         assert any("do not prove" in x or "too low" in x for x in found)
     nothing = conrl.Feasibility(False, np.zeros(1), np.ones(1), None, ("cost <= 0",))
     assert any("called infeasible" in x for x in judge(truth, conrl.InfeasibleError("infeasible", nothing)))

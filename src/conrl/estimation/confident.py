@@ -41,7 +41,7 @@ from conrl.model import ConstrainedMDP
 from conrl.planners import ColumnGeneration, Plan
 from conrl.planners.basis import Basis, leaning
 from conrl.planners.result import Checked, Confidence
-from conrl.planners.sensitivity import Around, margins_of
+from conrl.planners.sensitivity import Around, pricing_of
 from conrl.planners.slack import feasibility
 from conrl.policy import Policy
 from conrl.problem import Linear, Problem, Rows
@@ -235,7 +235,7 @@ def _plan(cautious: Cautious, problem: Problem, best: Candidate, sure: Confidenc
     """A candidate as a plan of the estimate: one Markov policy, which is what was judged."""
     mdp, rows = cautious.mdp, cautious.rows
     value, rests_on = _value(cautious, best.policy)
-    careful = margins_of(best.plan)  # limits are worth what they are where it was planned
+    careful = pricing_of(best.plan)  # limits are worth what they are where it was planned
     assert isinstance(careful, Around)
     return Plan(
         mdp=mdp,
@@ -251,7 +251,7 @@ def _plan(cautious: Cautious, problem: Problem, best: Candidate, sure: Confidenc
         values=value[None],
         make_policy=lambda i: best.policy,
         checked=Checked(rows, value[1 + rows.cost], np.zeros(rows.size)),
-        margins=replace(careful, names=rows.names),
+        pricing=replace(careful, names=rows.names),
         confidence=sure,
         basis=rests_on,
     )

@@ -178,7 +178,7 @@ def _judged(planner: Planner, answer: Plan, mdp: ConstrainedMDP, problem: Proble
         multipliers=multipliers,
         checked=checked,
         columns=None,
-        margins=None,
+        pricing=None,
         claimed_by=planner.name,
     )
 

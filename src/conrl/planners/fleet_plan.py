@@ -160,17 +160,17 @@ class FleetPlan(Displayed, Framed, Plotted):
     @cached_property
     def _row_prices(self) -> Float:
         """[R]: the gain in reward per unit of each row, loosened a little."""
-        from conrl.planners.sensitivity import margins_of  # above this layer: it plans
+        from conrl.planners.sensitivity import pricing_of  # above this layer: it plans
 
-        prices: Float = margins_of(self).prices()
+        prices: Float = pricing_of(self).prices()
         return prices
 
     def sensitivity(self) -> Sensitivity:
         """What loosening and tightening each limit and floor would change, how far that holds, and what one whole unit
         more is worth."""
-        from conrl.planners.sensitivity import margins_of  # above this layer: it plans
+        from conrl.planners.sensitivity import pricing_of  # above this layer: it plans
 
-        found: Sensitivity = margins_of(self).sensitivity()
+        found: Sensitivity = pricing_of(self).sensitivity()
         return found
 
     @property

@@ -168,7 +168,7 @@ class Plan(Displayed, Framed, Plotted):
     deterministic: bool = False  # one policy without a lottery; `bound` and `gap` are to the best of such policies
     claimed_by: str | None = None  # the planner that is not ours, whose own claim the bound is
     columns: tuple[Float, Float] | None = field(default=None, repr=False)  # weights [n] and points [n, 1+D] as mixed
-    margins: Any = field(default=None, repr=False)  # who tells prices and sensitivity, where not the problem itself
+    pricing: Any = field(default=None, repr=False)  # computes the prices of rows that are not linear; else None
 
     def __getstate__(self) -> dict[str, Any]:
         """For worker processes: the policies themselves instead of the way to make them."""
@@ -232,17 +232,17 @@ class Plan(Displayed, Framed, Plotted):
         """[R]: the gain in the best objective per unit of each row, loosened a little."""
         if self.checked is None:
             return self.multipliers
-        from conrl.planners.sensitivity import margins_of  # above this layer: it plans
+        from conrl.planners.sensitivity import pricing_of  # above this layer: it plans
 
-        prices: Float = margins_of(self).prices()
+        prices: Float = pricing_of(self).prices()
         return prices
 
     def sensitivity(self, threads: int | None = None) -> Sensitivity:
         """What loosening and tightening each limit and floor would change, how far that holds, and what one whole unit
         more is worth. `threads` as in `conrl.plan`."""
-        from conrl.planners.sensitivity import margins_of  # above this layer: it plans
+        from conrl.planners.sensitivity import pricing_of  # above this layer: it plans
 
-        found: Sensitivity = margins_of(self, threads).sensitivity()
+        found: Sensitivity = pricing_of(self, threads).sensitivity()
         return found
 
     def _by_cost(self, of_rows: Float) -> tuple[Float, Float]:

@@ -54,13 +54,13 @@ MOST_CHORDS = 1000  # each takes the place of one; a safeguard against rounding
 SLOPE, DIFFERENCE = "slope", "difference"
 
 
-class Margin(NamedTuple):
+class LimitSensitivity(NamedTuple):
     """A limit or a floor: what moving it would change. All bounds as the limit is written, a floor's falling if it is
     loosened."""
 
     name: str  # such as "crash <= 0.3"
     bound: float
-    gain: float  # per unit, if it is loosened: the price
+    gain: float  # per unit, if it is loosened; of a linear row its price
     gain_to: float  # the bound up to which; infinite if without end
     loss: float  # per unit, if it is tightened; inf if it cannot be
     loss_to: float  # the bound down to which
@@ -71,18 +71,18 @@ class Margin(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sensitivity(Displayed, Framed):
-    """What moving each limit and floor alone would change: `rows`, a `Margin` for each.
+    """What moving each limit and floor alone would change: `rows`, a `LimitSensitivity` for each.
 
     As a data frame: `limit`, `bound`, `gain`, `gain_to`, `loss`, `loss_to`, `tightest`, `one_more`, `kind`.
     """
 
-    rows: tuple[Margin, ...]
+    rows: tuple[LimitSensitivity, ...]
 
     def __repr__(self) -> str:
         return line(self, *(f"{row.name}: gain {row.gain:.6g}, loss {row.loss:.6g}" for row in self.rows))
 
     def _columns(self) -> Columns:
-        titles = ("limit", *Margin._fields[1:])
+        titles = ("limit", *LimitSensitivity._fields[1:])
         return {title: [row[i] for row in self.rows] for i, title in enumerate(titles)}
 
     def _display(self) -> Display:
@@ -91,8 +91,8 @@ class Sensitivity(Displayed, Framed):
         return Display("Sensitivity of the best reward", self._columns(), (*stuck, *steps))
 
 
-class Margins(Protocol):
-    """Who tells the prices of a plan's rows, and their sensitivity."""
+class Pricing(Protocol):
+    """What computes the prices of a plan's rows, and their sensitivity."""
 
     def prices(self) -> Float:
         """[R]."""
@@ -102,8 +102,8 @@ class Margins(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Around:
-    """The margins of linear rows, by column generation.
+class LinearPricing:
+    """Prices and sensitivity of linear rows, by column generation.
 
     `columns`: the weights and points that are mixed, if they are an optimum, to `TOL`, with these multipliers and this
     bound. Else, or if that is too coarse, it is found anew.
@@ -124,7 +124,7 @@ class Around:
         return self._near().prices() if self.multipliers.size else self.multipliers
 
     def sensitivity(self) -> Sensitivity:
-        return Sensitivity(self._near().margins(self.names or self.checked.rows.names))
+        return Sensitivity(self._near().sensitivities(self.names or self.checked.rows.names))
 
     @property
     def bound_model(self) -> ConstrainedMDP | Fleet:
@@ -133,7 +133,7 @@ class Around:
             return self.problem.bind(self.model)[0]
         return self.model
 
-    def _near(self) -> _Near:
+    def _near(self) -> _BestReward:
         model: Any = self.bound_model
         oracle = exact_oracle(model, self.threads)
         if isinstance(self.problem, Knapsack):  # an episode may be skipped
@@ -142,7 +142,7 @@ class Around:
         mixed = None
         if self.columns is not None:
             mixed = _Mixture(*self.columns, self.multipliers, self.bound, allowance)
-        return _Near(oracle, rows, mixed, self.start)
+        return _BestReward(oracle, rows, mixed, self.start)
 
 
 class _Mixture(NamedTuple):
@@ -163,7 +163,7 @@ class _Edge(NamedTuple):
     last: float  # the bound beyond which v is constant or, where it is tightened, minus infinity
 
 
-class _Near:
+class _BestReward:
     """v around the limits, from the optimum within them on."""
 
     def __init__(self, oracle: SupportOracle, rows: Rows, mixed: _Mixture | None, start: Arrays | None) -> None:
@@ -238,12 +238,12 @@ class _Near:
             return self.multipliers
         return np.array([self.edge(r, 1.0).slope if self.multipliers[r] > 0.0 else 0.0 for r in range(self.h.size)])
 
-    def margins(self, names: tuple[str, ...]) -> tuple[Margin, ...]:
+    def sensitivities(self, names: tuple[str, ...]) -> tuple[LimitSensitivity, ...]:
         """Both slopes of each row."""
         prices = self.prices()
-        return tuple(self._margin(r, name, float(prices[r])) for r, name in enumerate(names))
+        return tuple(self._sensitivity(r, name, float(prices[r])) for r, name in enumerate(names))
 
-    def _margin(self, r: int, name: str, price: float) -> Margin:
+    def _sensitivity(self, r: int, name: str, price: float) -> LimitSensitivity:
         more, less, sign = self.edge(r, 1.0), self.edge(r, -1.0), float(self.rows.sign[r])
         one, loss = price, price if self.unique and np.isfinite(less.slope) else less.slope
         if more.end < self.h[r] + 1.0:
@@ -252,7 +252,7 @@ class _Near:
         bound, room = float(self.rows.bound[r]), float(self.allowance[r])
         ends = (bound if abs(end - bound) <= room else end for end in (more.end, less.end, less.last))
         gain_to, loss_to, tightest = (sign * end for end in ends)
-        return Margin(name, sign * bound, price, gain_to, loss, loss_to, tightest, one)
+        return LimitSensitivity(name, sign * bound, price, gain_to, loss, loss_to, tightest, one)
 
     def edge(self, r: int, side: float) -> _Edge:
         """The edge of v along row r, loosened (side +1) or tightened (-1)."""
@@ -324,19 +324,23 @@ def _fraction(part: float, of: float) -> float:
 # -- of a plan --------------------------------------------------------------------------------------------
 
 
-def margins_of(plan: Plan | FleetPlan, threads: int | None = None) -> Margins:
-    """Who tells the margins of a plan; of a fleet's with the threads that it was planned with."""
+def pricing_of(plan: Plan | FleetPlan, threads: int | None = None) -> Pricing:
+    """What computes the prices of a plan; of a fleet's with the threads that it was planned with."""
     if isinstance(plan, FleetPlan):
         start, threads = {"directions": plan.directions, "multipliers": plan.multipliers}, plan.oracle.threads
-        return Around(plan.fleet, None, plan.checked, plan.multipliers, plan.bound, _settled(plan), start, threads)
-    if plan.margins is not None:
-        known: Margins = plan.margins
+        return LinearPricing(
+            plan.fleet, None, plan.checked, plan.multipliers, plan.bound, _settled(plan), start, threads
+        )
+    if plan.pricing is not None:
+        known: Pricing = plan.pricing
         return known
     if plan.checked is None:
-        raise SpecError("sensitivity is of limits and floors, not of constraint functions; their multipliers are known")
+        raise SpecError("sensitivity covers limits and floors, not constraint functions; see plan.multipliers")
     bound = np.inf if plan.bound is None else float(plan.bound)
-    found = Around(plan.mdp, plan.problem, plan.checked, plan.multipliers, bound, _settled(plan), plan.start, threads)
-    return OneByOne(found) if plan.deterministic else found
+    found = LinearPricing(
+        plan.mdp, plan.problem, plan.checked, plan.multipliers, bound, _settled(plan), plan.start, threads
+    )
+    return DeterministicPricing(found) if plan.deterministic else found
 
 
 def _settled(plan: Plan | FleetPlan) -> tuple[Float, Float] | None:
@@ -346,11 +350,11 @@ def _settled(plan: Plan | FleetPlan) -> tuple[Float, Float] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class OneByOne:
-    """The margins of one deterministic policy: the best reward is a step function of the limits, so that they are
+class DeterministicPricing:
+    """Sensitivity of one deterministic policy: the best reward is a step function of the limits, so that they are
     differences of exact plans. The prices are those of the best mixture."""
 
-    mixed: Around
+    mixed: LinearPricing
 
     def prices(self) -> Float:
         return self.mixed.prices()
@@ -373,9 +377,9 @@ class OneByOne:
         )
 
 
-def difference(name: str, bound: float, objective: float, planned: Callable[[float], float]) -> Margin:
-    """The margin of what is no linear row: `planned` tells the best reward with so many units more, or fewer."""
+def difference(name: str, bound: float, objective: float, planned: Callable[[float], float]) -> LimitSensitivity:
+    """What moving a limit changes that is no linear row: `planned` tells the best reward with so many units more, or fewer."""
     more, less = planned(1.0) - objective, np.inf
     with suppress(InfeasibleError):
         less = objective - planned(-1.0)
-    return Margin(name, bound, more, np.nan, less, np.nan, np.nan, more, DIFFERENCE)
+    return LimitSensitivity(name, bound, more, np.nan, less, np.nan, np.nan, more, DIFFERENCE)

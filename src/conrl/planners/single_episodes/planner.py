@@ -19,7 +19,7 @@ from conrl.model.tails import CHANCE, NEVER, Tail
 from conrl.model.tracking import SafePart
 from conrl.planners.result import Checked, Plan
 from conrl.planners.single_episodes.conflicts import best_box
-from conrl.planners.single_episodes.margins import EpisodeMargins, carried
+from conrl.planners.single_episodes.pricing import EpisodePricing, carried
 from conrl.planners.single_episodes.search import Asked, Box, Call, Found, Search, lifted, marginal
 from conrl.problem import Linear, Rows
 from conrl.spending import SpentPolicy
@@ -131,7 +131,7 @@ def _told(search: Search, found: Found) -> Plan:
         multipliers=np.append(proof, np.zeros(len(search.nevers))),  # what is never exceeded is no row, but left out
         checked=checked,
         columns=None,
-        margins=EpisodeMargins(search, box, partial(_again, search.asked)),
+        pricing=EpisodePricing(search, box, partial(_again, search.asked)),
     )
 
 

@@ -20,15 +20,15 @@ from conrl._types import Float
 from conrl.model.counting import simplest
 from conrl.model.tails import CHANCE, CVAR, NEVER, Tail
 from conrl.planners.result import Plan
-from conrl.planners.sensitivity import Margin, Sensitivity, difference, margins_of
+from conrl.planners.sensitivity import LimitSensitivity, Sensitivity, difference, pricing_of
 from conrl.planners.single_episodes.never_price import never_price
 from conrl.planners.single_episodes.search import Box, Search
 from conrl.problem import Linear
 
 
 @dataclass(frozen=True, eq=False)
-class EpisodeMargins:
-    """The margins of the best box of a search, at the quantiles of its plan; rows are told as the plan tells them:
+class EpisodePricing:
+    """Prices and sensitivity of the best box of a search, at the quantiles of its plan; rows are in the order of the plan:
     those on expectations, then chances, CVaRs, and what is never exceeded."""
 
     search: Search
@@ -54,7 +54,7 @@ class EpisodeMargins:
         search, rows = self.search, self.pinned.plan.checked
         assert rows is not None
         names, d = search.asked.mdp.cost_names, search.asked.mdp.num_costs
-        inner = margins_of(self.pinned.plan).sensitivity().rows
+        inner = pricing_of(self.pinned.plan).sensitivity().rows
         place = {int(cost): r for r, cost in enumerate(rows.rows.cost.tolist()) if cost >= d}
         told = [row for row, cost in zip(inner, rows.rows.cost.tolist(), strict=True) if cost < d]
         for j, (tail, column) in enumerate(zip(search.chances, search.crossings, strict=True)):
@@ -84,7 +84,7 @@ def _others(search: Search, tail: Tail) -> list[Tail]:
     return [other for other in search.asked.tails if other is not tail]
 
 
-def _shifted(row: Margin, name: str, bound: float, offset: float) -> Margin:
+def _shifted(row: LimitSensitivity, name: str, bound: float, offset: float) -> LimitSensitivity:
     """A chance as it was asked for, of a row on what is counted: that much less than the probability."""
     ends = {end: getattr(row, end) + offset for end in ("gain_to", "loss_to", "tightest")}
     return row._replace(name=name, bound=bound, **ends)
