@@ -641,7 +641,7 @@ def _planned_endless(rng: Generator, world: World, kind: type[EndlessTruth]) -> 
 
 
 def _slow(rng: Generator) -> Verdict:
-    """Chains that are left with probabilities of 1e-3 to 1e-9: states that stay, or groups that are seldom left."""
+    """Chains that are left with probabilities of 1 down to 1e-12: states that stay, or groups that are seldom left."""
     name = pick(rng, ("average", "average", "total", "discounted"))
     criterion: Any = {
         "average": conrl.Average(),
@@ -659,7 +659,7 @@ def _slowed(rng: Generator, world: World) -> World:
     """What leads out of a state's group becomes seldom: to stay in the group is what is left of 1."""
     alone = rng.random() < 0.6
     group = np.arange(world.states) if alone else rng.integers(2, size=world.states)
-    one = 10.0 ** -float(rng.integers(3, 10))
+    one = 10.0 ** -float(rng.integers(3, 13))
     rows = []
     for s, actions in enumerate(world.tables[0]):
         new: list[tuple[Outcome, ...]] = []
@@ -668,7 +668,7 @@ def _slowed(rng: Generator, world: World) -> World:
             if not outcomes or ends or rng.random() < 0.2:
                 new.append(outcomes)
                 continue
-            p = one if rng.random() < 0.6 else 10.0 ** -rng.uniform(3, 9)
+            p = one if rng.random() < 0.6 else 10.0 ** -rng.uniform(0, 12)
             out = [dataclasses.replace(o, probability=o.probability * p) for o in outcomes if group[o.to] != group[s]]
             kept = [o for o in outcomes if group[o.to] == group[s]]
             if not kept:

@@ -41,7 +41,7 @@ from conrl.model import ConstrainedMDP
 from conrl.planners import ColumnGeneration, Plan
 from conrl.planners.basis import Basis, leaning
 from conrl.planners.result import Checked, Confidence
-from conrl.planners.sensitivity import Around, pricing_of
+from conrl.planners.sensitivity import LinearPricing, pricing_of
 from conrl.planners.slack import feasibility
 from conrl.policy import Policy
 from conrl.problem import Linear, Problem, Rows
@@ -236,7 +236,7 @@ def _plan(cautious: Cautious, problem: Problem, best: Candidate, sure: Confidenc
     mdp, rows = cautious.mdp, cautious.rows
     value, rests_on = _value(cautious, best.policy)
     careful = pricing_of(best.plan)  # limits are worth what they are where it was planned
-    assert isinstance(careful, Around)
+    assert isinstance(careful, LinearPricing)
     return Plan(
         mdp=mdp,
         problem=problem,

@@ -378,7 +378,7 @@ class DeterministicPricing:
 
 
 def difference(name: str, bound: float, objective: float, planned: Callable[[float], float]) -> LimitSensitivity:
-    """What moving a limit changes that is no linear row: `planned` tells the best reward with so many units more, or fewer."""
+    """What moving a limit that is no linear row changes: `planned` is the best reward with so many units more."""
     more, less = planned(1.0) - objective, np.inf
     with suppress(InfeasibleError):
         less = objective - planned(-1.0)

@@ -28,8 +28,8 @@ from conrl.problem import Linear
 
 @dataclass(frozen=True, eq=False)
 class EpisodePricing:
-    """Prices and sensitivity of the best box of a search, at the quantiles of its plan; rows are in the order of the plan:
-    those on expectations, then chances, CVaRs, and what is never exceeded."""
+    """Prices and sensitivity of the best box of a search, at the quantiles of its plan; rows are in the order
+    of the plan: those on expectations, then chances, CVaRs, and what is never exceeded."""
 
     search: Search
     box: Box
