@@ -311,6 +311,6 @@ def test_a_run_that_ends_exploring_tells_its_last_plan() -> None:
     assert crash["cumulative_violation"] == pytest.approx(125 * (crash["mean"] - 0.3))
     text = ok(*ROVER, "--episodes", 125)
     assert "exploring episodes (included in these means): 4; 3 of the last 100" in text
-    assert f"regret of all episodes: {reward['cumulative_regret']:.4g}; strong, where none" in text
+    assert f"regret of all episodes: {reward['cumulative_regret']:.4g}; strong regret (shortfalls only): " in text
     assert "last iterate, what episode 124, the last that did not explore, played: reward" in text
     assert "what the last episode played" in ok(*ROVER, "--episodes", 7)

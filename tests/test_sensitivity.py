@@ -357,7 +357,7 @@ def test_constraint_functions_have_multipliers() -> None:
     plan = conrl.plan(by_hand(), conrl.ConcaveConvex(lambda x: x, lambda c: c[0] - 1.5))
     assert plan.prices is plan.multipliers
     assert plan.prices == pytest.approx([2.0], abs=1e-4)
-    with pytest.raises(conrl.SpecError, match="of limits and floors, not of constraint functions"):
+    with pytest.raises(conrl.SpecError, match="covers limits and floors, not constraint functions"):
         plan.sensitivity()
 
 

@@ -291,7 +291,7 @@ def test_bounds_refuse_sizes_that_make_no_sense(change: dict[str, Any], match: s
 def test_bounds_refuse_arguments_that_make_no_sense() -> None:
     with pytest.raises(conrl.SpecError, match="counts"):
         theory.bonus([-1], episode=1, **SMALL)
-    with pytest.raises(conrl.SpecError, match="count from 1"):
+    with pytest.raises(conrl.SpecError, match="must be at least 1"):
         theory.bonus([1], episode=0, **SMALL)
     with pytest.raises(conrl.SpecError, match="epsilon"):
         theory.bellman_error_bound(1, episode=1, epsilon=2.0, **SMALL)

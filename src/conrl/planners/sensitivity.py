@@ -251,7 +251,7 @@ class _BestReward:
             one = max(self._best(self.a, wider, self.gain).objective - self.gain, 0.0)
         bound, room = float(self.rows.bound[r]), float(self.allowance[r])
         ends = (bound if abs(end - bound) <= room else end for end in (more.end, less.end, less.last))
-        gain_to, loss_to, tightest = (sign * end for end in ends)
+        gain_to, loss_to, tightest = (sign * end + 0.0 for end in ends)  # no -0.0
         return LimitSensitivity(name, sign * bound, price, gain_to, loss, loss_to, tightest, one)
 
     def edge(self, r: int, side: float) -> _Edge:
