@@ -18,7 +18,7 @@ from conrl.arguments import any_array, float_array, held, setter
 from conrl.errors import ModelError, SpecError, shown, unknown
 from conrl.model.criteria import need_steps
 from conrl.model.rows import Rows, lowered, rows_of
-from conrl.model.tails import CHANCE, CVAR, KINDS, NEVER, Tail, read_grids, read_tails
+from conrl.model.tails import CHANCE, CVAR, KINDS, NEVER, Tail, as_given, read_grids, read_tails
 from conrl.wording import OnlyGiven
 
 if TYPE_CHECKING:
@@ -84,19 +84,15 @@ class Linear(OnlyGiven):
             per_step = {name: np.full(H, np.inf) for name in self.per_step}
             for one in read_step_limits(self.per_step, names, H):
                 per_step[names[one.cost]][one.step] = lowered(one.bound, margin)
-        tails: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
+        tails = []
         for tail in self.tails(model):
             bound = float(lowered(tail.bound, margin))
-            if tail.kind == NEVER:
-                tails[NEVER][names[tail.cost]] = bound
-            else:
-                pair = (tail.limit, bound) if tail.kind == CHANCE else (tail.share, bound)
-                tails[tail.kind].setdefault(names[tail.cost], []).append(pair)
+            tails.append(tail._replace(share=bound) if tail.kind == CHANCE else tail._replace(limit=bound))
         return Linear(
             lowered(limits, margin),
             None if self.floors is None else -lowered(-floors, margin),
             per_step,
-            **{kind: entries or None for kind, entries in tails.items()},
+            **as_given(tails, names),
             grid=self.grid,
         )
 

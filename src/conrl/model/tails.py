@@ -56,6 +56,19 @@ class Tail(NamedTuple):
         return f"{self.quantity(cost_names)} <= {self.bound:.10g}"
 
 
+def as_given(tails: Sequence[Tail], cost_names: Sequence[str]) -> dict[str, Any]:
+    """`never`, `chance` and `cvar`, as they are written."""
+    kinds: dict[str, Any] = {kind: {} for kind in KINDS}
+    for tail in tails:
+        name = cost_names[tail.cost]
+        if tail.kind == NEVER:
+            kinds[NEVER][name] = tail.limit
+        else:
+            pair = (tail.limit, tail.share) if tail.kind == CHANCE else (tail.share, tail.limit)
+            kinds[tail.kind].setdefault(name, []).append(pair)
+    return {kind: entries or None for kind, entries in kinds.items()}
+
+
 def read_tails(given: Mapping[str, Any], cost_names: Sequence[str], sums: Callable[[int], Sums]) -> tuple[Tail, ...]:
     """The limits on single episodes that were given by kind, then by cost name (or in a list, by position); `sums` says
     what the total of a cost is a sum of."""

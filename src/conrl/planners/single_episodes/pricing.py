@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from conrl._types import Float
 from conrl.model.counting import simplest
-from conrl.model.tails import CHANCE, CVAR, NEVER, Tail
+from conrl.model.tails import Tail, as_given
 from conrl.planners.result import Plan
 from conrl.planners.sensitivity import LimitSensitivity, Sensitivity, difference, pricing_of
 from conrl.planners.single_episodes.never_price import never_price
@@ -92,12 +91,4 @@ def _shifted(row: LimitSensitivity, name: str, bound: float, offset: float) -> L
 
 def _with(problem: Linear, names: Sequence[str], tails: Sequence[Tail]) -> Linear:
     """The problem with other limits on single episodes."""
-    kinds: dict[str, Any] = {NEVER: {}, CHANCE: {}, CVAR: {}}
-    for tail in tails:
-        if tail.kind == NEVER:
-            kinds[NEVER][names[tail.cost]] = tail.limit
-        else:
-            pair = (tail.limit, tail.share) if tail.kind == CHANCE else (tail.share, tail.limit)
-            kinds[tail.kind].setdefault(names[tail.cost], []).append(pair)
-    told = {kind: entries or None for kind, entries in kinds.items()}
-    return Linear(problem.limits, problem.floors, problem.per_step, **told, grid=problem.grid)
+    return Linear(problem.limits, problem.floors, problem.per_step, **as_given(tails, names), grid=problem.grid)
